@@ -147,6 +147,22 @@ def test_rights_are_checked_at_the_beginning_and_at_the_end(
         wait_until(lambda: is_stored(service, f"{folder}/x", b"12345"))
 
 
+def test_token_that_is_revoked_between_two_chunks_sends_no_more(
+    service: Service, admin: Client, multipart: MultipartClient, folder: str
+) -> None:
+    token = admin.ok("/api/me/token/create", title=uuid4().hex, protocols=["api"])
+    by_token = MultipartClient(Client(service.address, f"Bearer {token['token']}"))
+    id = by_token.begin(f"{folder}/x", len(CONTENT))["upload_id"]
+    assert by_token.chunk(id, 0, CHUNKS[0])["code"] == 200
+    admin.ok("/api/me/token/delete", params={"id": token["id"]})
+    for answer in (by_token.chunk(id, 1, CHUNKS[1]), by_token.complete(id), by_token.abort(id)):
+        check_failure(answer, 401, "token is invalidated")
+    assert multipart.status(upload_id=id)["data"]["received"] == [[0, 0]]
+    send_all(multipart, id)
+    assert multipart.complete(id)["code"] == 200, "its owner continues"
+    wait_until(lambda: is_stored(service, f"{folder}/x"))
+
+
 def test_what_is_there_is_replaced_only_when_that_is_wanted(
     service: Service, admin: Client, multipart: MultipartClient, folder: str
 ) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import BadRequest, EntryNotFound, TooMany
+from mangrove.core.problems import AccessDenied, BadRequest, EntryNotFound, TooMany
+from mangrove.drivers.base import Upload
 from mangrove.identity.rights import ADMIN, Caller, Right
 from mangrove.records import share_links
 from mangrove.records.share_links import ShareFields, ShareLink
 from mangrove.tree.access import PathAccess
-from mangrove.tree.sharing import administration, visits
+from mangrove.tree.sharing import administration, uploads, visits
 from mangrove.tree.sharing.administration import (
     MAX_EXTENSIONS,
     MAX_ID_LENGTH,
@@ -21,7 +24,7 @@ from mangrove.tree.sharing.administration import (
 )
 from mangrove.tree.sharing.problems import ShareEnded, ShareNotFound
 from mangrove.tree.sharing.shared_path import name_roots
-from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv
+from tests.unit.tree.environment import ALL_RIGHTS, TreeEnv, find_files
 
 ID = "s"
 SECOND = 1000  # milliseconds
@@ -84,6 +87,38 @@ def test_owner_who_loses_a_right_in_the_middle_ends_the_share(tree: TreeEnv) -> 
     tree.change_user(ALL_RIGHTS & ~Right.SHARE)
     with pytest.raises(ShareEnded):
         visit(tree)
+
+
+END_SHARE: dict[str, Callable[[TreeEnv], object]] = {
+    "disabled": lambda tree: share_links.change(ID, disabled=True),
+    "expired": lambda tree: share_links.change(ID, expires=1),
+    "removed": lambda tree: share_links.delete(ID),
+    "no right": lambda tree: tree.change_user(ALL_RIGHTS & ~Right.WRITE),
+    "rule": lambda tree: tree.add_rule("/disk", write_users=[0], write_users_sub=True),
+}
+
+
+@pytest.mark.parametrize("end", END_SHARE)
+def test_share_that_ends_while_a_body_arrives_stores_nothing(
+    tree: TreeEnv, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "RIGHTS_FRESH_SECONDS", -1.0)  # as after a slow body
+    root = tree.mount_disk("/disk")
+    share(tree, "/disk", mode="drop")
+
+    async def read_body(change: Callable[[TreeEnv], object]) -> AsyncIterator[bytes]:
+        yield b"half"
+        await asyncio.to_thread(change, tree)
+        yield b"rest"
+
+    async def send(name: str, change: Callable[[TreeEnv], object]) -> None:
+        target = await uploads.find_target(f"{ID}/{name}", "", "192.0.2.1")
+        await uploads.store(target, read_body(change), Upload(8, 1.0), {}, "")
+
+    tree.run(send("open", lambda _: None))
+    with pytest.raises((ShareEnded, ShareNotFound, AccessDenied)):
+        tree.run(send("ended", END_SHARE[end]))
+    assert find_files(root) == {"open"}
 
 
 def test_visits_are_counted_per_address_and_end_the_share(tree: TreeEnv) -> None:

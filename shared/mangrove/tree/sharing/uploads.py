@@ -22,6 +22,7 @@ from mangrove.tree.sharing.problems import ShareLimitReached
 from mangrove.tree.sharing.shared_path import PREFIX, SharedPath, is_shared
 
 MAX_SESSION_LENGTH = 128  # characters
+RIGHTS_FRESH_SECONDS = 1.0  # for which a share link that was opened is recent enough to store a file
 
 
 async def find_target(raw: str, password: str, source: str) -> PathAccess:
@@ -105,7 +106,8 @@ async def store(
 ) -> UploadReceipt:
     """Store a file, under another name if its name is taken. Return its receipt.
 
-    What can be refused is refused before the body is read.
+    What can be refused is refused before the body is read. At the end of a slow body, raise ShareEnded or AccessDenied
+    if the share link takes no uploads any more.
     """
     share = _get_share(access)
     await check_limits(access, upload.size)
@@ -113,13 +115,23 @@ async def store(
     await reserve(access, upload.size or 0)
     counted = _CountedBody(body)
     try:
-        await uploads.write(target, counted.read(), upload, overwrite=False, hashes=hashes)
+        guarded = _require_open_at_end(target, counted.read())
+        await uploads.write(target, guarded, upload, overwrite=False, hashes=hashes)
     except BaseException:
         await asyncio.shield(release(access, upload.size or 0))
         raise
     receipt = UploadReceipt(target.path.name, counted.size, counted.digest.hexdigest(), int(time.time()))
     await add_receipt(share, session, receipt)
     return receipt
+
+
+async def _require_open_at_end(access: PathAccess, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    began = time.monotonic()
+    async for block in body:
+        yield block
+    if time.monotonic() - began > RIGHTS_FRESH_SECONDS:
+        present = await visits.find_upload(_get_share(access).link.id, access.path, access.caller.source)
+        present.parent.require(Right.WRITE)
 
 
 async def add_receipt(share: SharedPath, session: str, receipt: UploadReceipt) -> None:
