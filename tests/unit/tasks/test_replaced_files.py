@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from mangrove.drivers.local.driver import Local
 from mangrove.drivers.part_names import TRASH
+from mangrove.identity.rights import Right
 from mangrove.records import trash
 from mangrove.records.store.base import get_connection
+from mangrove.records.tasks.model import Task
 from mangrove.records.trash import TrashRecord
+from mangrove.tasks.enqueue import TransferEnqueuer
+from mangrove.tree import access
+from mangrove.tree.operations.plans import OnConflict, TransferRequest, plan_transfer
 from mangrove.tree.trash.content import get_path
 from tests.support.task_env import Bucket, Disk, TaskEnv
 from tests.unit.tasks.copying import SUCCEEDED
 
-NAMES = [f"{number:02}" for number in range(40)]
+NAMES = [f"{number:02}" for number in range(50)]
 MAX_ROWS = 1000
 
 
@@ -130,3 +136,25 @@ def test_file_that_changes_while_its_group_is_read_is_not_stored(
     unchanged = {"d/07": b"old 07"}
     assert list_present(old) == name_all("new") | unchanged
     assert list_kept(task_env, old) == {path: old for path, old in name_all("old").items() if path not in unchanged}
+
+
+def test_moves_of_a_request_and_of_a_task_keep_replaced_files_together(
+    task_env: TaskEnv, old: Disk, calls: Counter[str]
+) -> None:
+    for name in NAMES:
+        old.put(f"new/{name}", f"new {name}".encode())
+    assert task_env.transfer("move", f"{old.mount}/new", f"{old.mount}/d", *NAMES[:20], overwrite=True) == []
+    assert calls == {"set_many_aside": 1, "transact_write_items": 2}
+    (task,) = task_env.do(enqueue_moves(task_env, old, NAMES[20:]))
+    calls.clear()
+    task_env.run(task)
+    assert task_env.view(task) == SUCCEEDED
+    assert calls == {"set_many_aside": 1, "transact_write_items": 2}
+    assert (list_present(old), list_kept(task_env, old)) == (name_all("new"), name_all("old"))
+
+
+async def enqueue_moves(task_env: TaskEnv, disk: Disk, names: Sequence[str]) -> list[Task]:
+    """Leave the moves of a request for tasks, as if its time was over."""
+    ends = [await access.at(task_env.caller(Right.MOVE), f"{disk.mount}/{name}") for name in ("new", "d")]
+    request = TransferRequest(Right.MOVE, *ends, names, OnConflict(overwrite=True))
+    return await TransferEnqueuer(request).enqueue((await plan_transfer(request)).items)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mangrove.core.paths import TreePath
-from mangrove.core.problems import EntryChanged, EntryExists, StorageProblem, Unreachable
+from mangrove.core.problems import EntryChanged, EntryExists, EntryNotFound, StorageProblem, Unreachable
 from mangrove.drivers.base import CopyRequest, Driver, Entry, NewFile, Upload
 from mangrove.drivers.local import removal
 from mangrove.drivers.local.copy import FileCopier
@@ -24,10 +24,14 @@ from mangrove.records.store.base import get_connection
 from mangrove.records.trash import TrashEntry, TrashKind, TrashRecord
 from mangrove.tree.trash import repair, replaced_files
 from mangrove.tree.trash.content import get_path
+from mangrove.tree.trash.keeping import TrashDriver
 from tests.unit.tree.environment import TreeEnv
 
 NAMES = [f"f{number:02}" for number in range(60)]
 MAX_ROWS = 1000
+LOCAL_CALLS = (
+    "stat", "stat_many", "makedirs", "set_aside", "set_many_aside", "copy_from", "write_whole", "move", "remove",
+)  # fmt: skip
 P = TreePath
 
 
@@ -97,7 +101,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, name, call)
 
-    for name in ("stat", "stat_many", "makedirs", "set_aside", "set_many_aside", "copy_from", "write_whole", "remove"):
+    for name in LOCAL_CALLS:
         count(Local, name)
     for name in ("transact_write_items", "batch_write_item", "query"):
         count(get_connection(TrashRecord).client, name)
@@ -266,18 +270,88 @@ def test_cancelled_batch_keeps_what_its_thread_still_replaces(
     check_clean(tree, target, old)
 
 
+def move(tree: TreeEnv, driver: Driver, pairs: Sequence[tuple[str, str]], *, stops: bool = False) -> list[Any]:
+    """Move files of a storage together. Return the class of each failure."""
+    assert isinstance(driver, TrashDriver)
+    files = [(P(f"/{source}"), P(f"/{target}")) for source, target in pairs]
+    results = tree.run(driver.replace_by_moves(files, stops=stops))
+    return [type(result) if isinstance(result, StorageProblem) else None for result in results]
+
+
+@pytest.fixture
+def moved(tree: TreeEnv, roots: tuple[Path, Path]) -> Driver:
+    """The storage with a trash, with other files in a folder."""
+    _, old = roots
+    (old / "in").mkdir()
+    for name in NAMES:
+        (old / "in" / name).write_text(f"new {name}")
+    return find_driver(tree, old, trash_days=30)
+
+
+def test_batch_of_moves_keeps_replaced_files_in_few_calls(
+    tree: TreeEnv, roots: tuple[Path, Path], moved: Driver, calls: Counter[str]
+) -> None:
+    _, old = roots
+    (old / NAMES[0]).unlink()
+    calls.clear()
+    assert move(tree, moved, [(f"in/{name}", name) for name in NAMES]) == [None] * 60
+    # the entries of the sources, those of the targets, and these once more under the lock
+    assert calls == {
+        "stat_many": 3, "makedirs": 1, "set_many_aside": 1, "move": 60, "transact_write_items": 1 + 2,
+    }  # fmt: skip
+    assert {name: (old / name).read_text() for name in NAMES} == {name: f"new {name}" for name in NAMES}
+    assert os.listdir(old / "in") == []
+    assert list_kept(tree, moved, old) == {name: f"old {name}" for name in NAMES[1:]}
+    check_clean(tree, moved, old)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_moves_that_fail_leave_the_old_files(
+    tree: TreeEnv, roots: tuple[Path, Path], moved: Driver, stops: bool
+) -> None:
+    _, old = roots
+    (old / "in/f01").unlink()
+    (old / "f02").unlink()
+    (old / "f02").mkdir()
+    results = move(tree, moved, [(f"in/{name}", name) for name in NAMES[:5]], stops=stops)
+    assert results == [None, EntryNotFound, *([] if stops else [EntryExists, None, None])]
+    new_names = ["f00"] if stops else ["f00", "f03", "f04"]
+    texts = {name: (old / name).read_text() for name in ("f00", "f01", "f03", "f04")}
+    assert texts == {name: f"{'new' if name in new_names else 'old'} {name}" for name in texts}
+    assert list_kept(tree, moved, old) == {name: f"old {name}" for name in new_names}
+    check_clean(tree, moved, old)
+
+
+def test_moves_of_a_chain_take_place_in_order(tree: TreeEnv, roots: tuple[Path, Path], moved: Driver) -> None:
+    _, old = roots
+    pairs = [("f00", "f01"), ("f01", "f02"), ("f03", "f04"), ("f05", "f04")]
+    assert move(tree, moved, pairs) == [None] * 4
+    assert {name for name in NAMES[:6] if (old / name).exists()} == {"f02", "f04"}
+    assert ((old / "f02").read_text(), (old / "f04").read_text()) == ("old f00", "old f05")
+    rows = tree.run(asyncio.to_thread(trash.list_of, moved.context.storage_id, MAX_ROWS))
+    assert sorted(read_kept(old, row) for row in rows) == ["old f01", "old f02", "old f03", "old f04"]
+    check_clean(tree, moved, old)
+
+
 class Death(BaseException):
     """The end of the process."""
 
 
+@pytest.mark.parametrize("verb", ["copy", "move"])
 @pytest.mark.parametrize(
     ("checkpoint", "is_replaced"), [("trash.intended", False), ("trash.kept", False), ("trash.replaced", True)]
 )
 def test_batch_of_a_process_that_died_loses_nothing(
-    tree: TreeEnv, roots: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, checkpoint: str, is_replaced: bool
+    tree: TreeEnv,
+    roots: tuple[Path, Path],
+    moved: Driver,
+    monkeypatch: pytest.MonkeyPatch,
+    checkpoint: str,
+    is_replaced: bool,
+    verb: str,
 ) -> None:
     new, old = roots
-    source, target = find_driver(tree, new), find_driver(tree, old, trash_days=30)
+    source, target = find_driver(tree, new), moved
 
     def die(name: str) -> None:
         if name == checkpoint:
@@ -289,7 +363,10 @@ def test_batch_of_a_process_that_died_loses_nothing(
     monkeypatch.setattr(replaced_files, "pass_checkpoint", die)
     monkeypatch.setattr(replaced_files.ReplacedFiles, "undo", do_nothing)
     with pytest.raises(Death):
-        tree.run(target.copy_from(source, [request(new, name) for name in NAMES]))
+        if verb == "copy":
+            tree.run(target.copy_from(source, [request(new, name) for name in NAMES]))
+        else:
+            move(tree, target, [(f"in/{name}", name) for name in NAMES])
     assert count_intents(tree) == 60
     word = "new" if is_replaced else "old"
     assert {name: (old / name).read_text() for name in NAMES} == {name: f"{word} {name}" for name in NAMES}

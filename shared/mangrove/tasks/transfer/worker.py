@@ -7,14 +7,13 @@ storage can move itself. Every step evaluates the rights of the owner again.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 from mangrove.core.chunked import in_batches
-from mangrove.core.concurrency import gather_bounded
-from mangrove.core.problems import EntryNotFound, Problem, StorageProblem, Unreachable
+from mangrove.core.problems import EntryNotFound, StorageProblem
 from mangrove.drivers.base import Entry
 from mangrove.tasks.core import authorization, files, partials, staging
 from mangrove.tasks.core.folders import remove_folders, walk_folder, walk_folders
@@ -27,15 +26,10 @@ from mangrove.tasks.transfer import parts
 from mangrove.tasks.transfer.batches import copy_entries
 from mangrove.tasks.transfer.declaration import TransferCursor
 from mangrove.tasks.transfer.step import TransferRoute, TransferRun, find_route, open_entries, open_step
+from mangrove.tasks.transfer.storage_moves import find_mover, move_within
 from mangrove.tree.access import PathAccess
-from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations import journal
-from mangrove.tree.operations.name_locks import lock_name
 
-MOVE_CONCURRENCY = 16  # entries that a storage moves itself
 MAX_PLANNED_BATCH = 128  # entries between two checks of the time
-
-Mover = Callable[..., Awaitable[Entry | None]]
 
 
 @contextmanager
@@ -178,16 +172,11 @@ async def _plan_requested(run: TransferRun, route: TransferRoute, lists: Lists) 
     rest. Return True if there is more.
     """
     cursor, count = run.cursor, run.spec.count
-    is_movable = run.task.kind == "move" and _find_mover(route, run.spec.is_rename) is not None
+    is_movable = run.task.kind == "move" and find_mover(route, run.spec.is_rename) is not None
     async for rows in staging.read_requested(run.task.id, count, cursor.listed):
         async for batch in in_batches(rows, MAX_PLANNED_BATCH):
-            moved = [False] * len(batch)
-            if is_movable:
-                moves = [partial(_move_within, route, row, run.spec.is_rename) for row in batch]
-                moved = await gather_bounded(moves, MOVE_CONCURRENCY)
-            for row, is_moved in zip(batch, moved, strict=True):
-                if not is_moved:
-                    await _add_requested(run, route, row, lists)
+            for row in await move_within(route, batch, run.spec.is_rename) if is_movable else batch:
+                await _add_requested(run, route, row, lists)
             cursor.listed += len(batch)
             if is_movable:
                 run.view.progress = round(cursor.listed / count * 100, 4)
@@ -195,35 +184,6 @@ async def _plan_requested(run: TransferRun, route: TransferRoute, lists: Lists) 
             if not run.has_time():
                 return cursor.listed < count
     return False
-
-
-def _find_mover(route: TransferRoute, is_rename: bool) -> Mover | None:
-    """Return the method that moves an entry within its storage, None if there is none."""
-    driver = route.source.driver
-    if driver is not route.target.storage_path.driver:
-        return None
-    if is_rename:
-        return driver.rename if driver.capabilities.rename else None
-    return driver.move if driver.capabilities.move else None
-
-
-async def _move_within(route: TransferRoute, row: ManifestEntry, is_rename: bool) -> bool:
-    """Let the storage move an entry. If it fails, the copy that follows succeeds or reports the reason."""
-    mover = _find_mover(route, is_rename)
-    source, target = route.source.child(row.path), route.find_target(row.path)
-    if mover is None or not isinstance(source, StoragePath) or await route.find_refusal(row.path) is not None:
-        return False
-    try:
-        async with (
-            journal.move(source, target, is_folder=row.is_dir, replaces=route.overwrite),
-            lock_name(target, source, overwrite=route.overwrite),
-        ):
-            await mover(source.path, target.path, overwrite=route.overwrite)
-    except Unreachable:
-        raise
-    except Problem:
-        return False
-    return True
 
 
 async def _add_requested(run: TransferRun, route: TransferRoute, row: ManifestEntry, lists: Lists) -> None:
@@ -278,10 +238,8 @@ async def _gather_files(route: TransferRoute, rows: Sequence[ManifestEntry], lis
     files_left = [
         row for row in rows if not row.is_dir and route.find_target(row.path).path != route.source.child(row.path).path
     ]
-    moves = [partial(_move_within, route, row, False) for row in files_left]
-    for row, is_moved in zip(files_left, await gather_bounded(moves, MOVE_CONCURRENCY), strict=True):
-        if not is_moved:
-            await lists.add(row)
+    for row in await move_within(route, files_left, False):
+        await lists.add(row)
     for row in rows:
         if row.is_dir:
             await lists.folders.append(row.path)

@@ -14,7 +14,7 @@ A change that cannot be logged at its end is logged later; this never turns a fi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple
 
@@ -88,6 +88,11 @@ class StorageChange:
     def set_moved(self, file: Entry) -> None:
         """Record a file that has another path now."""
         self.effects[-1].entry = file
+
+    def set_moved_files(self, files: Mapping[int, Entry | None]) -> None:
+        """Record the files of a `move_files` that have other paths now; those of other indexes are looked up."""
+        for index, (old, new) in enumerate(zip(self.effects[::2], self.effects[1::2], strict=True)):
+            old.is_gone, new.entry = index in files, files.get(index)
 
     def set_entries(self, entries: Sequence[Entry | None]) -> None:
         """Record the present entries of a change that only adds files; None for one that has to be looked up."""
@@ -217,6 +222,15 @@ def move(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces:
     return change
 
 
+def move_files(pairs: Sequence[tuple[StoragePath, StoragePath]]) -> StorageChange:
+    """Return the change of files that get other paths. Its effects are those of `move`, one file after the other."""
+    change = _make_change([end for pair in pairs for end in pair], False, *(target for _, target in pairs))
+    for source, target in pairs:
+        change.remove(source)
+        change.put(target)
+    return change
+
+
 def copy(source: StoragePath, target: StoragePath, *, is_folder: bool, replaces: bool) -> StorageChange:
     """Return the change of an entry that is copied to another path; `replaces`: an entry that may exist."""
     change = _make_change([target], is_folder, target)
@@ -250,20 +264,20 @@ def restore(storage_path: StoragePath, *, is_folder: bool) -> StorageChange:
     return change
 
 
-def _make_change(entries: Sequence[StoragePath], are_folders: bool, added: StoragePath | None = None) -> StorageChange:
-    """Return a change of entries. `added`: the one that is new at its path. If its folder is removed meanwhile, some
+def _make_change(entries: Sequence[StoragePath], are_folders: bool, *added: StoragePath) -> StorageChange:
+    """Return a change of entries. `added`: those that are new at their paths. If a folder is removed meanwhile, some
     storages make the folder again, so that the listings of all folders above it are dropped.
     """
 
     def forget() -> None:
-        if added is not None:
-            _forget_ancestors(added)
+        for entry in added:
+            _forget_ancestors(entry)
         for entry in entries:
             listings().forget(entry.mount.storage.id, entry.path.parent)
             listings().forget_below(entry.mount.storage.id, entry.path)
 
     folders = [Touched(entry, True) for entry in entries] if are_folders else []
-    return StorageChange(forget, [*(Touched(entry.parent) for entry in entries), *folders])
+    return StorageChange(forget, [*dict.fromkeys(Touched(entry.parent) for entry in entries), *folders])
 
 
 def change_folders(*touched: Touched) -> StorageChange:

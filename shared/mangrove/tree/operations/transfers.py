@@ -6,7 +6,7 @@ Entries that a storage cannot handle within the request, or in time, are returne
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mangrove.core import deadlines
@@ -29,7 +29,7 @@ from mangrove.tree.access import PathAccess
 from mangrove.tree.listing.listing import listings
 from mangrove.tree.listing.opening import explain_folder_failure
 from mangrove.tree.mounts import StoragePath
-from mangrove.tree.operations import journal
+from mangrove.tree.operations import batch_moves, journal
 from mangrove.tree.operations.kept_rules import KeptRules
 from mangrove.tree.operations.name_locks import lock_name
 from mangrove.tree.operations.plans import (
@@ -65,22 +65,58 @@ async def transfer(request: TransferRequest, budget: TimeBudget | None = None) -
 
 async def _execute(plan: Plan, budget: TimeBudget | None) -> Outcome:
     """Do everything that the driver can do within the request."""
-    outcome, budget = Outcome(), budget or unlimited()
-    async for position, item in iterate_chunked(enumerate(plan.items)):
+    outcome, budget, position = Outcome(), budget or unlimited(), 0
+    is_batching = plan.right is Right.MOVE and await batch_moves.can_replace_together(plan.source.driver)
+    async for batch in iterate_chunked(_split(plan.items, is_batching)):
         if not budget.covers(position, len(plan.items)):
             outcome.left += plan.items[position:]
             break
-        try:
-            await _execute_item(plan, item)
-            outcome.done += 1
-        except NotSupported:
-            outcome.left.append(item)
-        except StorageProblem as problem:
-            if not isinstance(problem, EntryExists) or item.overwrite:
-                raise problem.with_prefix(f"{WORDS[plan.right]} [{item.name}]") from problem
-            if not plan.conflict.keeps_existing(item):
-                raise NameConflict(f"file [{item.target.name}] exists") from None
+        problems = await _execute_batch(plan, batch)
+        for item, problem in zip(batch, problems, strict=False):
+            _count(plan, outcome, item, problem)
+        outcome.left += batch[len(problems) :]
+        position += len(batch)
     return outcome
+
+
+def _split(items: Sequence[TransferItem], is_batching: bool) -> Iterator[list[TransferItem]]:
+    """Yield batches of files that may replace files. Every other item has a batch of its own."""
+    batch: list[TransferItem] = []
+    for item in items:
+        is_alone = not is_batching or item.is_dir or not item.overwrite
+        if batch and (is_alone or len(batch) == batch_moves.MAX_FILES_PER_BATCH):
+            yield batch
+            batch = []
+        if is_alone:
+            yield [item]
+        else:
+            batch.append(item)
+    if batch:
+        yield batch
+
+
+async def _execute_batch(plan: Plan, items: Sequence[TransferItem]) -> Sequence[StorageProblem | None]:
+    """Return the problem of each item, up to the first one that fails."""
+    if len(items) > 1:
+        pairs = [(plan.source.with_path(item.path), plan.source.with_path(item.target)) for item in items]
+        return await batch_moves.replace(pairs, stops=True)
+    try:
+        await _execute_item(plan, items[0])
+    except StorageProblem as problem:
+        return [problem]
+    return [None]
+
+
+def _count(plan: Plan, outcome: Outcome, item: TransferItem, problem: StorageProblem | None) -> None:
+    """Count an item as done or left. Raise its problem unless it may be skipped."""
+    if problem is None:
+        outcome.done += 1
+    elif isinstance(problem, NotSupported):
+        outcome.left.append(item)
+    elif not isinstance(problem, EntryExists) or item.overwrite:
+        raise problem.with_prefix(f"{WORDS[plan.right]} [{item.name}]") from problem
+    elif not plan.conflict.keeps_existing(item):
+        raise NameConflict(f"file [{item.target.name}] exists")
 
 
 async def _execute_item(plan: Plan, item: TransferItem) -> None:

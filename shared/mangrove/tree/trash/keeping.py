@@ -42,6 +42,7 @@ MAX_FREED_ENTRIES = 100
 WRITE_CONCURRENCY = 16  # files of one call
 
 CopyResults = Sequence[StorageProblem | None] | None
+MoveResult = Entry | StorageProblem | None
 
 
 class WrappingDriver(Driver):
@@ -272,6 +273,46 @@ class TrashDriver(WrappingDriver):
     async def move(self, path: TreePath, target: TreePath, *, overwrite: bool = True) -> Entry | None:
         async with self._replacing_by(path, target, overwrite):
             return await self.driver.move(path, target, overwrite=overwrite)
+
+    async def can_replace_together(self) -> bool:
+        """True if `replace_by_moves` keeps files together, and the caller need not lock their names."""
+        return self.driver.capabilities.set_many_aside and await self.driver.can_refuse_existing()
+
+    async def replace_by_moves(
+        self, files: Sequence[tuple[TreePath, TreePath]], *, stops: bool
+    ) -> Sequence[MoveResult]:
+        """Move files in their order as `move` does, and keep those that they replace together. Return the results.
+
+        `stops`: end after the first failure, with the results up to it.
+        """
+        paths, targets = [path for path, _ in files], [target for _, target in files]
+        entries = await self.driver.stat_many(paths)
+        unusual = {index for index, entry in enumerate(entries) if isinstance(entry, StorageProblem) or entry.is_dir}
+        failed: set[int] = set()
+        not_tried = StorageProblem("another file could not be moved")
+
+        async def move(index: int, driver: Driver, *, overwrite: bool = True) -> MoveResult:
+            if stops and any(other < index for other in failed):
+                return not_tried
+            try:
+                return await driver.move(*files[index], overwrite=overwrite)
+            except StorageProblem as problem:
+                if overwrite or not isinstance(problem, EntryExists):
+                    failed.add(index)
+                return problem
+
+        async def move_together(indexes: Sequence[int], free: Collection[int]) -> Sequence[MoveResult]:
+            return [
+                await move(index, self if index in unusual else self.driver, overwrite=index not in free)
+                for index in indexes
+            ]
+
+        if {*paths} & {*targets}:  # one file takes the path of another one
+            results = [await move(index, self) for index in range(len(files))]
+        else:
+            kept_targets = [None if index in unusual else target for index, target in enumerate(targets)]
+            results = await replace_many(self, kept_targets, move_together, lambda index: move(index, self))
+        return results[: min(failed) + 1] if stops and failed else results
 
     async def copy(self, path: TreePath, target: TreePath, *, overwrite: bool = True, durable: bool = False) -> None:
         async with self._replacing_by(path, target, overwrite):
