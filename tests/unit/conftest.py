@@ -9,7 +9,7 @@ from mangrove.records import index_changes
 from mangrove.search import find, query
 from mangrove.search.database import Database
 from mangrove.tree import lock_leases, mounts
-from mangrove.tree.operations import change_log, effects
+from mangrove.tree.operations import change_log, effects, uploads
 
 PATIENCE_SECONDS = 60.0
 MOMENTS = (
@@ -20,6 +20,7 @@ MOMENTS = (
     (index_changes, "MAX_WRITE_DELAY_SECONDS"),
     (lock_leases, "LEASE_SECONDS"),
     (mounts, "SPACE_SECONDS"),
+    (uploads, "RIGHTS_FRESH_SECONDS"),
 )
 """The times of few seconds after which the service does without a result, or stops its work."""
 

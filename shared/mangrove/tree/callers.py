@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mangrove import configuration
 from mangrove.configuration import users
-from mangrove.core.problems import Unauthorized
+from mangrove.core.problems import AccessDenied, Unauthorized
 from mangrove.core.runtime import CacheKind
 from mangrove.identity import app_passwords, claims
 from mangrove.identity.rights import Caller, Right
@@ -60,6 +60,21 @@ def make_caller(user: User, right: Right = Right.READ, source: str = "", scope: 
     now = configuration.cached()
     user = claims.with_role(user, now.settings)
     return Caller(user, right, source, scope, now.group_permissions.get(user.id))
+
+
+async def find_present(user_id: int, token_id: int, right: Right, source: str = "") -> Caller:
+    """Return the caller of an account as of this moment, within the scope of a token unless `token_id` is 0.
+
+    Raise AccessDenied if the account was deleted or disabled, or if the token has expired or was removed.
+    """
+    await configuration.get()
+    user = await users.find_by_id(user_id)
+    if user is None or user.disabled:
+        raise AccessDenied("the account that requested this does not exist any more")
+    scope = await find_scope(user.id, token_id) if token_id else None
+    if token_id and scope is None:
+        raise AccessDenied("the token that requested this has expired or was removed")
+    return make_caller(user, right, source, scope)
 
 
 async def find_token(text: str, protocol: TokenProtocol) -> tuple[User, TokenScope]:

@@ -14,6 +14,7 @@ from mangrove.drivers.base import Upload
 from mangrove.identity.rights import ADMIN, Caller, Right
 from mangrove.records import share_links
 from mangrove.records.share_links import ShareFields, ShareLink
+from mangrove.tree import operations
 from mangrove.tree.access import PathAccess
 from mangrove.tree.sharing import administration, uploads, visits
 from mangrove.tree.sharing.administration import (
@@ -102,7 +103,7 @@ END_SHARE: dict[str, Callable[[TreeEnv], object]] = {
 def test_share_that_ends_while_a_body_arrives_stores_nothing(
     tree: TreeEnv, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "RIGHTS_FRESH_SECONDS", -1.0)  # as after a slow body
+    monkeypatch.setattr(operations.uploads, "RIGHTS_FRESH_SECONDS", -1.0)  # as after a slow body
     root = tree.mount_disk("/disk")
     share(tree, "/disk", mode="drop")
 

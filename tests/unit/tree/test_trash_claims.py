@@ -145,7 +145,7 @@ def check_state(tree: TreeEnv, is_restored: bool) -> None:
 @pytest.mark.parametrize(
     ("other", "reads"),
     [(restore, "get_many"), (delete, "get_many"), (empty, "list_owned")],
-    ids=lambda value: str(value),
+    ids=["restore-get_many", "delete-get_many", "empty-list_owned"],
 )
 def test_restore_beside_another_request_has_one_winner(
     tree: TreeEnv, storage: Driver, other: Callable[..., Coroutine[Any, Any, TrashResult]], reads: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -142,6 +142,34 @@ def test_a_body_that_is_cut_leaves_the_old_file(tree: TreeEnv) -> None:
     with pytest.raises(BadRequest):
         write(tree, "/disk/file", cut())
     assert find_files(disk) == {"file"}
+    assert (disk / "file").read_text() == "file"
+
+
+LOSE_RIGHT: dict[str, Callable[[TreeEnv], object]] = {
+    "no right": lambda tree: tree.change_user(ALL_RIGHTS & ~Right.WRITE),
+    "disabled": lambda tree: tree.change_user(disabled=True),
+    "other base path": lambda tree: tree.change_user(base_path="/disk/d"),
+    "rule": lambda tree: tree.add_rule("/disk", write_users=[0], write_users_sub=True),
+    "password": lambda tree: tree.add_rule("/disk", password="secret", p_sub=True),
+}
+
+
+@pytest.mark.parametrize("loss", LOSE_RIGHT)
+def test_right_that_is_lost_while_a_body_arrives_leaves_the_old_file(
+    tree: TreeEnv, loss: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "RIGHTS_FRESH_SECONDS", -1.0)  # as after a slow body
+    disk = tree.mount_disk("/disk", "file", "d/")
+
+    async def read_body(change: Callable[[TreeEnv], object]) -> AsyncIterator[bytes]:
+        yield b"half"
+        await asyncio.to_thread(change, tree)
+        yield b"rest"
+
+    write(tree, "/disk/allowed", read_body(lambda _: None))
+    with pytest.raises(AccessDenied):
+        write(tree, "/disk/file", read_body(LOSE_RIGHT[loss]))
+    assert find_files(disk) == {"allowed", "file", "d/"}
     assert (disk / "file").read_text() == "file"
 
 

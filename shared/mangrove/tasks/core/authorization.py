@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mangrove import configuration
-from mangrove.configuration import users
 from mangrove.core.paths import TreePath, check_name
 from mangrove.core.problems import AccessDenied, StorageForbidden, StorageProblem
 from mangrove.identity.rights import Caller, Right
@@ -25,16 +23,7 @@ async def authorize_caller(task: Task, right: Right) -> Caller:
 
     Raise AccessDenied if the account was deleted or disabled, or if the token has expired or was removed.
     """
-    await configuration.get()
-    user = await users.find_by_id(task.owner)
-    if user is None or user.disabled:
-        raise AccessDenied("the account that requested this does not exist any more")
-    if not task.view.token:
-        return callers.make_caller(user, right)
-    scope = await callers.find_scope(user.id, task.view.token)
-    if scope is None:
-        raise AccessDenied("the token that requested this has expired or was removed")
-    return callers.make_caller(user, right, scope=scope)
+    return await callers.find_present(task.owner, task.view.token, right)
 
 
 async def access_path(caller: Caller, path: str, password: str = "") -> PathAccess:

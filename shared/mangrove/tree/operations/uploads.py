@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from mangrove.core.paths import check_name
@@ -19,7 +20,8 @@ from mangrove.core.problems import (
 )
 from mangrove.drivers.base import Entry, Upload
 from mangrove.identity.rights import Right
-from mangrove.tree.access import PathAccess
+from mangrove.tree import callers
+from mangrove.tree.access import PathAccess, TreeState
 from mangrove.tree.listing.lookups import find_entry, find_recent
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import name_locks
@@ -27,6 +29,7 @@ from mangrove.tree.operations.changes import check_missing_folders
 from mangrove.tree.operations.free_names import choose_path
 from mangrove.tree.operations.upload_problems import FileInPath, FormNotMounted
 
+RIGHTS_FRESH_SECONDS = 1.0  # for which rights that were evaluated are recent enough to store a file
 SYSTEM_FILES = frozenset({".DS_Store", "desktop.ini", "Thumbs.db", "@eaDir"})
 
 
@@ -38,8 +41,9 @@ async def write(
     Return the stored file as its driver describes it.
 
     Everything that can be refused is refused before `body` is read. A body that is truncated, too long, or does not
-    match its hashes leaves no file, and an old file unchanged. Without `overwrite` nothing is replaced, even if a file
-    appears meanwhile. The file survives a power cut if the setting `durability` requires it.
+    match its hashes leaves no file, and an old file unchanged; so does a slow one at whose end the caller has lost the
+    right to store it. Without `overwrite` nothing is replaced, even if a file appears meanwhile. The file survives a
+    power cut if the setting `durability` requires it.
 
     `is_new`: nothing is looked up at the path, since the driver refuses an existing name (`refuses_existing`).
     """
@@ -47,10 +51,37 @@ async def write(
     await _make_way(access, storage_path, overwrite, None if is_new else await find_recent(storage_path))
     may_replace = overwrite and access.parent.may_replace(access)
     upload = replace(upload, overwrite=may_replace, durable=access.tree.settings.is_durable)
+    checked = check_at_end(verify_hashes(body, hashes), lambda: _require_present_rights(access, may_replace))
     try:
-        return await name_locks.write(storage_path, verify_hashes(body, hashes), upload)
+        return await name_locks.write(storage_path, checked, upload)
     except StorageProblem as problem:
         raise explain_failure(problem, access, may_replace) from problem
+
+
+async def check_at_end(body: AsyncIterator[bytes], check: Callable[[], Awaitable[object]]) -> AsyncIterator[bytes]:
+    """Yield the body. If it took longer than RIGHTS_FRESH_SECONDS, call `check` at its end: nothing is stored if that
+    raises a Problem.
+    """
+    began = time.monotonic()
+    async for block in body:
+        yield block
+    if time.monotonic() - began > RIGHTS_FRESH_SECONDS:
+        await check()
+
+
+async def _require_present_rights(access: PathAccess, may_replace: bool) -> None:
+    """Raise AccessDenied unless the account, its token and the rules of this moment allow to store a file, and to
+    replace one if that was allowed at the beginning.
+    """
+    caller = access.caller
+    token_id = 0 if caller.scope is None else caller.scope.token_id
+    caller = await callers.find_present(caller.user.id, token_id, caller.declared_right, caller.source)
+    if not access.path.within(caller.base):
+        raise AccessDenied
+    present = PathAccess.make(caller, access.path, access.password, await TreeState.read())
+    present.parent.require(Right.WRITE)
+    if may_replace and not present.parent.may_replace(present):
+        raise AccessDenied
 
 
 async def refuses_existing(access: PathAccess) -> bool:

@@ -22,7 +22,6 @@ from mangrove.tree.sharing.problems import ShareLimitReached
 from mangrove.tree.sharing.shared_path import PREFIX, SharedPath, is_shared
 
 MAX_SESSION_LENGTH = 128  # characters
-RIGHTS_FRESH_SECONDS = 1.0  # for which a share link that was opened is recent enough to store a file
 
 
 async def find_target(raw: str, password: str, source: str) -> PathAccess:
@@ -115,7 +114,7 @@ async def store(
     await reserve(access, upload.size or 0)
     counted = _CountedBody(body)
     try:
-        guarded = _require_open_at_end(target, counted.read())
+        guarded = uploads.check_at_end(counted.read(), lambda: _require_open(target))
         await uploads.write(target, guarded, upload, overwrite=False, hashes=hashes)
     except BaseException:
         await asyncio.shield(release(access, upload.size or 0))
@@ -125,13 +124,10 @@ async def store(
     return receipt
 
 
-async def _require_open_at_end(access: PathAccess, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    began = time.monotonic()
-    async for block in body:
-        yield block
-    if time.monotonic() - began > RIGHTS_FRESH_SECONDS:
-        present = await visits.find_upload(_get_share(access).link.id, access.path, access.caller.source)
-        present.parent.require(Right.WRITE)
+async def _require_open(access: PathAccess) -> None:
+    """Raise ShareEnded or AccessDenied if a share link takes no uploads any more."""
+    present = await visits.find_upload(_get_share(access).link.id, access.path, access.caller.source)
+    present.parent.require(Right.WRITE)
 
 
 async def add_receipt(share: SharedPath, session: str, receipt: UploadReceipt) -> None:
