@@ -24,7 +24,7 @@ class Problem(Exception):
     retry_after: int = 0
     """In seconds, for the Retry-After of the answer; 0 if unknown."""
     plain_message: str = ""
-    """The message in the native flavour, if it differs from the one that existing clients expect.
+    """The message that `describe` returns, if it differs from the one that existing clients expect.
 
     That of a class belongs to its `text`.
     """
@@ -39,6 +39,10 @@ class Problem(Exception):
             self.plain_message = ""
         self.data = data
         super().__init__(self.message)
+
+    def describe(self) -> str:
+        """Return the message in the native flavour and in all protocols."""
+        return self.plain_message or self.message
 
     def with_prefix(self, prefix: str) -> Problem:
         """Return the same failure with `prefix: ` in front of its message."""

@@ -57,8 +57,7 @@ def format_message(problem: Problem, flavour: ApiFlavour) -> str:
     """
     if flavour is ApiFlavour.OPENLIST:
         return problem.message
-    message = problem.plain_message or problem.message
-    return next((text for kind, text in _MISSING_PATH_MESSAGES if isinstance(problem, kind)), message)
+    return next((text for kind, text in _MISSING_PATH_MESSAGES if isinstance(problem, kind)), problem.describe())
 
 
 def format_fingerprint(text: str, flavour: ApiFlavour) -> str:

@@ -78,7 +78,7 @@ async def answer(caller: Caller, base_url: str, message: Any, headers: Mapping[s
         error = {"code": INVALID_PARAMETERS, "message": str(refusal)}
         return RpcAnswer(400 if is_modern else 200, {"jsonrpc": "2.0", "id": id, "error": error})
     except Problem as problem:
-        error = {"code": INVALID_PARAMETERS, "message": problem.message}
+        error = {"code": INVALID_PARAMETERS, "message": problem.describe()}
         return RpcAnswer(200, {"jsonrpc": "2.0", "id": id, "error": error})
     return RpcAnswer(200, {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"} | result})
 

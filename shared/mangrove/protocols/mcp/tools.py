@@ -146,4 +146,4 @@ async def call(caller: Caller, base_url: str, name: Any, arguments: Any) -> dict
     try:
         return await tool.call(ToolCall(replace(caller, declared_right=Right.READ), base_url, arguments))
     except Problem as problem:
-        return make_failure(problem.message)
+        return make_failure(problem.describe())

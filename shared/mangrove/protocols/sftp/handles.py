@@ -288,4 +288,4 @@ _KINDS: tuple[tuple[tuple[type[Problem], ...], Callable[[str], SFTPError]], ...]
 def explain(problem: Problem) -> SFTPError:
     """Return the SFTP status of a problem."""
     make = next((make for problems, make in _KINDS if isinstance(problem, problems)), SFTPFailure)
-    return make(mask_private(problem.message))
+    return make(mask_private(problem.describe()))

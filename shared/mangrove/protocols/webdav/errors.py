@@ -87,7 +87,7 @@ def render_problem(problem: Problem) -> bytes:
     condition = problem.condition if isinstance(problem, DavProblem) else ""
     href = f"<D:href>{escape(problem.href)}</D:href>" if isinstance(problem, DavProblem) and problem.href else ""
     about = f"<D:{condition}>{href}</D:{condition}>" if condition else ""
-    message = escape(mask_private(problem.message))
+    message = escape(mask_private(problem.describe()))
     shown = message if message.isprintable() else HTTPStatus(find_status(problem)).phrase
     body = f'<D:error xmlns:D="DAV:" xmlns:m="urn:mangrove">{about}<m:message>{shown}</m:message></D:error>'
     return XML_HEAD + body.encode()

@@ -122,7 +122,7 @@ def _explain(problem: Problem, message: str) -> Problem:
     """Return the problem with the message that existing clients expect; its own is the plain one."""
     explained = type(problem)(message, data=problem.data)
     explained.retry_after = problem.retry_after
-    explained.plain_message = problem.plain_message or problem.message
+    explained.plain_message = problem.describe()
     return explained
 
 
