@@ -8,7 +8,8 @@ import pytest
 
 from mangrove.core import deadlines
 from mangrove.identity.rights import Right
-from mangrove.tasks import submit
+from mangrove.records import metas
+from mangrove.tasks import enqueue, submit
 from mangrove.tasks.core import queue
 from mangrove.tasks.core.model import State
 from mangrove.tasks.transfer import batches
@@ -57,6 +58,25 @@ def test_rule_made_after_the_request_keeps_the_folder(task_env: TaskEnv, target:
     queue.retry("move", task.id, task_env.caller())
     task_env.run(task)
     assert (task_env.view(task), source.files(), target.files()) == (SUCCEEDED, {}, TREE)
+
+
+@pytest.mark.parametrize("verb", ["move", "copy"])
+def test_retry_takes_a_listed_folder_that_was_refused(task_env: TaskEnv, target: Side, verb: str) -> None:
+    """Its content is not in the lists of the first run."""
+    source = task_env.disk()
+    names = [f"x{number}" for number in range(enqueue.MAX_SINGLE_TASKS)]
+    others = {f"{name}/file": b"content" for name in names}
+    fill(source, TREE | others)
+    (task,) = task_env.transfer(verb, source.mount, target.mount, "tree", *names)
+    rule = metas.create(path=f"{source.mount}/tree", read_users=[0])
+    task_env.run(task)
+    assert task_env.view(task)[0] == State.FAILED
+    assert target.files() == others
+    metas.delete(rule.id)
+    queue.retry(verb, task.id, task_env.caller())
+    task_env.run(task)
+    assert (task_env.view(task), target.files()) == (SUCCEEDED, TREE | others)
+    assert source.files() == ({} if verb == "move" else TREE | others)
 
 
 @pytest.mark.usefixtures("single_files")

@@ -70,6 +70,8 @@ class TransferCursor(CopyCursor, WalkCursor):
 
     listed: int = 0
     """Rows of the list of names that Plan has read."""
+    has_unlisted_folder: bool = False
+    """A folder of the request was refused or missing, and its content is not in the lists. A retry plans again."""
     only_entry: ManifestEntry | None = None
     """The source if it is a file: then there are no lists, which could be lost after a move has removed it."""
     entry_count: int = 0

@@ -50,7 +50,7 @@ async def plan(run: TransferRun) -> bool:
     """List every entry below the source, each folder before its content. Return True if there are more folders."""
     if run.cursor.planned and run.cursor.attempt != run.task.attempt:
         _plan_retry(run)
-        if not await _are_lists_whole(run):
+        if run.cursor.has_unlisted_folder or not await _are_lists_whole(run):
             _forget_plan(run)
     if run.cursor.planned:
         return False
@@ -198,6 +198,7 @@ async def _add_requested(run: TransferRun, route: TransferRoute, row: ManifestEn
         if moved is not None and moved.is_dir:
             return
     # an entry that is gone or refused is not walked through: it fails by name in its turn
+    run.cursor.has_unlisted_folder |= present is None
     await lists.add(row._replace(is_dir=False) if present is None else ManifestEntry.of(row.path, present))
 
 
