@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mangrove.core.problems import StorageProblem
+from mangrove.core.problems import NotSupported, StorageProblem
 from mangrove.drivers.base import Driver
 from mangrove.tree.mounts import StoragePath
 from mangrove.tree.operations import journal
@@ -23,10 +23,11 @@ async def replace(
 ) -> list[StorageProblem | None]:
     """Move files of one storage in their order, replacing files. Return the problem of each.
 
-    `stops`: end after the first failure, with the results up to it.
+    `stops`: end after the first failure, with the results up to it. Raise NotSupported for a storage without a trash.
     """
     driver = pairs[0][0].driver
-    assert isinstance(driver, TrashDriver)
+    if not isinstance(driver, TrashDriver):
+        raise NotSupported
     async with journal.move_files(pairs) as change:
         results = await driver.replace_by_moves([(source.path, target.path) for source, target in pairs], stops=stops)
         moved = {index: file for index, file in enumerate(results) if not isinstance(file, StorageProblem)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
 
 from mangrove.core import deadlines
 from mangrove.core.chunked import iterate_chunked, run_in_thread
@@ -67,32 +68,31 @@ async def _execute(plan: Plan, budget: TimeBudget | None) -> Outcome:
     """Do everything that the driver can do within the request."""
     outcome, budget, position = Outcome(), budget or unlimited(), 0
     is_batching = plan.right is Right.MOVE and await batch_moves.can_replace_together(plan.source.driver)
-    async for batch in iterate_chunked(_split(plan.items, is_batching)):
+    batches = _split(plan.items, is_batching)
+    async for items in iterate_chunked(batches):
         if not budget.covers(position, len(plan.items)):
             outcome.left += plan.items[position:]
             break
-        problems = await _execute_batch(plan, batch)
-        for item, problem in zip(batch, problems, strict=False):
-            _count(plan, outcome, item, problem)
-        outcome.left += batch[len(problems) :]
-        position += len(batch)
+        problems = await _execute_batch(plan, items)
+        for item, problem in zip(items, problems, strict=False):
+            if problem is None:
+                outcome.done += 1
+            elif isinstance(problem, NotSupported):
+                outcome.left.append(item)
+            elif not isinstance(problem, EntryExists) or item.overwrite:
+                raise problem.with_prefix(f"{WORDS[plan.right]} [{item.name}]") from problem
+            elif not plan.conflict.keeps_existing(item):
+                raise NameConflict(f"file [{item.target.name}] exists")
+        outcome.left += items[len(problems) :]
+        position += len(items)
     return outcome
 
 
 def _split(items: Sequence[TransferItem], is_batching: bool) -> Iterator[list[TransferItem]]:
     """Yield batches of files that may replace files. Every other item has a batch of its own."""
-    batch: list[TransferItem] = []
-    for item in items:
-        is_alone = not is_batching or item.is_dir or not item.overwrite
-        if batch and (is_alone or len(batch) == batch_moves.MAX_FILES_PER_BATCH):
+    for has_files, group in groupby(items, lambda item: is_batching and item.overwrite and not item.is_dir):
+        while batch := list(islice(group, batch_moves.MAX_FILES_PER_BATCH if has_files else 1)):
             yield batch
-            batch = []
-        if is_alone:
-            yield [item]
-        else:
-            batch.append(item)
-    if batch:
-        yield batch
 
 
 async def _execute_batch(plan: Plan, items: Sequence[TransferItem]) -> Sequence[StorageProblem | None]:
@@ -105,18 +105,6 @@ async def _execute_batch(plan: Plan, items: Sequence[TransferItem]) -> Sequence[
     except StorageProblem as problem:
         return [problem]
     return [None]
-
-
-def _count(plan: Plan, outcome: Outcome, item: TransferItem, problem: StorageProblem | None) -> None:
-    """Count an item as done or left. Raise its problem unless it may be skipped."""
-    if problem is None:
-        outcome.done += 1
-    elif isinstance(problem, NotSupported):
-        outcome.left.append(item)
-    elif not isinstance(problem, EntryExists) or item.overwrite:
-        raise problem.with_prefix(f"{WORDS[plan.right]} [{item.name}]") from problem
-    elif not plan.conflict.keeps_existing(item):
-        raise NameConflict(f"file [{item.target.name}] exists")
 
 
 async def _execute_item(plan: Plan, item: TransferItem) -> None:
