@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from operator import not_
-from typing import Any
+from typing import Any, TypeAlias
 from unicodedata import combining, normalize
 
 from mangrove.core.chunked import CHUNK_ITEMS, chunked, iterate_chunked
@@ -18,7 +18,7 @@ from mangrove.records.storages import Storage
 from mangrove.tree.listing.columns import IS_DIR, Columns, Positions, Selection, Texts, encode_name, make_columns
 
 SAMPLES_PER_RUN = 8  # of each sorted run
-Keys = Texts | array[Any]  # by position
+Keys: TypeAlias = "Texts | array[Any]"  # by position; Python 3.11 has no `array[Any]` at run time
 
 
 @dataclass(frozen=True, slots=True)
