@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -272,11 +273,15 @@ def test_a_body_that_trickles_is_cut_with_408_and_the_application_knows() -> Non
 
 def test_a_slow_body_above_the_bound_is_taken_whole(clock: Clock) -> None:
     app = Small()
+
+    def has_received(size: int) -> bool:
+        return app.received >= size
+
     with serve(app, slowest=1000, **SHORT_LIMITS) as server, server.connect() as connection:
         connection.sendall(UPLOAD)
         for number in range(1, 21):
             connection.sendall(b"x" * 5000)
-            wait_until(lambda size=5000 * number: app.received >= size)  # type: ignore[misc]
+            wait_until(partial(has_received, 5000 * number))
             clock.advance(server, 0.05)  # the pace of the client: it takes three windows
         assert connection.recv(100).startswith(b"HTTP/1.1 200")
     assert app.outcomes[0] == "http.request"

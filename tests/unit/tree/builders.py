@@ -21,6 +21,8 @@ from mangrove.tree.mount_table import MountTable
 from mangrove.tree.mounts import WORKING, Mount
 from mangrove.tree.rules import Rules
 
+DEFAULT_SETTINGS = Settings({})
+
 _ids = count(1)
 
 
@@ -53,7 +55,7 @@ def access(
     right: Right,
     *metas: PathRule,
     permission: int = 0xFFFF,
-    settings: Settings = Settings({}),  # noqa: B008
+    settings: Settings = DEFAULT_SETTINGS,
 ) -> PathAccess:
     """Return the access of a user with all rights at a path, with a running driver mounted at the root."""
     mounted = mount("/")

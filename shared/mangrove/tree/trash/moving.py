@@ -120,7 +120,7 @@ class MovingTrashDriver(TrashDriver):
         Of several calls at the same time, one moves a file, and all move the content of a folder into one entry.
         """
         refuse_root_removal(path)
-        async with self.locking_removal(path):
+        async with self.lock_removal(path):
             record = await self._begin_removal(path)
             if record is None:
                 return
@@ -130,7 +130,7 @@ class MovingTrashDriver(TrashDriver):
         await self._finish_removal(path, record)
 
     @asynccontextmanager
-    async def locking_removal(self, path: TreePath) -> AsyncIterator[None]:
+    async def lock_removal(self, path: TreePath) -> AsyncIterator[None]:
         """Lock a path, so that one of several removals at the same time makes a record."""
         name = sha256(f"removed:{self.context.storage_id}:{path}".encode()).hexdigest()
         async with open_lock() as lock:
@@ -200,7 +200,7 @@ class BucketTrashDriver(MovingTrashDriver):
             await super().discard(path)
             return
         refuse_root_removal(path)
-        async with self.locking_removal(path):
+        async with self.lock_removal(path):
             await self._discard_versioned(path)
 
     async def _discard_versioned(self, path: TreePath) -> None:
